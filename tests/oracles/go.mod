@@ -1,0 +1,14 @@
+module hopline.dev/tests/oracles
+
+go 1.26.0
+
+require (
+	github.com/blang/semver/v4 v4.0.0
+	k8s.io/apimachinery v0.36.1
+)
+
+require (
+	go.yaml.in/yaml/v2 v2.4.3 // indirect
+	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
+	sigs.k8s.io/yaml v1.6.0 // indirect
+)
