@@ -13,8 +13,7 @@ from benchmarks.measure import Figure
 from controlplane.binaries import BinariesUnavailable
 from hopline.domain.image_references import parse_reference
 from hopline.domain.release_origin import RegistryAccess, ReleaseOrigin
-from hopline.domain.wire import ClusterKey
-from hopline.oci.releases import RegistryReleaseSource
+from hopline.oci.releases import OneOrigin, RegistryReleaseSource
 from registry import programs
 from registry.server import PASSWORD, USER, Registry
 
@@ -23,19 +22,6 @@ BEFORE = 174
 """Requests of the existing controller for a new release of as many files (observed)."""
 
 VERSION = "v26.06"
-
-
-class _Given:
-    """One origin for everything."""
-
-    def __init__(self, origin: ReleaseOrigin) -> None:
-        self._origin = origin
-
-    async def origin(self, cluster: ClusterKey | None, version: str) -> ReleaseOrigin:
-        return self._origin
-
-    async def keys(self, cluster: ClusterKey | None, signature_key: str) -> tuple[str, ...]:
-        return (signature_key,)
 
 
 def new_release() -> list[Figure]:
@@ -68,7 +54,7 @@ async def _story(registry: Registry, folder: Path) -> None:
     reference = parse_reference(f"{registry.host}/kubernetes/release-image:{VERSION}")
 
     def worker() -> RegistryReleaseSource:
-        return RegistryReleaseSource(_Given(ReleaseOrigin((reference,), access)), folder)
+        return RegistryReleaseSource(OneOrigin(ReleaseOrigin((reference,), access)), folder)
 
     first, second = worker(), worker()
     digest = (await first.fetch(VERSION)).digest

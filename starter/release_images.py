@@ -18,9 +18,9 @@ from hopline.domain.release import RawBundle, Release
 from hopline.domain.release_origin import RegistryAccess, ReleaseOrigin, ReleasePolicy
 from hopline.domain.release_verdict import ReleaseVerdict, verdict_of, verdict_on
 from hopline.domain.versions import parse_version
-from hopline.domain.wire import ClusterKey, WireModel
+from hopline.domain.wire import WireModel
 from hopline.oci.keys import read_keys
-from hopline.oci.releases import RegistryReleaseSource
+from hopline.oci.releases import OneOrigin, RegistryReleaseSource
 from hopline.runtime.proxy_settings import proxies_of
 
 PENDING = "Pending"
@@ -63,20 +63,6 @@ class ReleaseView(WireModel):
         return self.phase == ReleasePhase.VALID
 
 
-class _Given:
-    """The origin that the command line names, for every cluster and version."""
-
-    def __init__(self, origin: ReleaseOrigin) -> None:
-        self._origin = origin
-
-    async def origin(self, cluster: ClusterKey | None, version: str) -> ReleaseOrigin:
-        return self._origin
-
-    async def keys(self, cluster: ClusterKey | None, signature_key: str) -> tuple[str, ...]:
-        """Only PEM text: there is no cluster that could hold a Secret."""
-        return (signature_key,)
-
-
 def origin_of(
     reference: str,
     *,
@@ -117,7 +103,7 @@ async def look(origin: ReleaseOrigin, *, patience: float = 1.0) -> ReleaseView:
     """
     (reference,) = origin.references
     with tempfile.TemporaryDirectory(prefix="hopline-release-") as folder:
-        source = RegistryReleaseSource(_Given(origin), Path(folder))
+        source = RegistryReleaseSource(OneOrigin(origin), Path(folder))
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 raw = await source.fetch(_version_asked(reference.tag))

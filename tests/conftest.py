@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["temporal_server", "upgrade_lab", "controlplane.fixtures", "realistic.fixtures", "real_lab"]
+from absent_parts import IN_CI
 
-IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
+pytest_plugins = ["temporal_server", "upgrade_lab", "controlplane.fixtures", "realistic.fixtures", "real_lab"]
 
 # How long one example takes says something about the machine, nothing about the code. In CI the examples are the same
 # in every run, so that a commit is judged by what it changes; new ones are looked for by every other run.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from controlplane.binaries import BinariesUnavailable
+from absent_parts import present
 from offline_lab import CONFIG_NAME, HOPLINE, TARBALL, Upstream, auth_file, file_server, login_options, publish
 from registry import programs
 from registry.server import Registry
@@ -21,12 +20,7 @@ WRITES = ("POST", "PATCH", "PUT", "DELETE")
 @pytest.fixture(scope="module")
 def registry_binary() -> Path:
     """The registry program."""
-    try:
-        return programs.registry()
-    except BinariesUnavailable as error:
-        if os.environ.get("CI", "").lower() in {"1", "true"}:
-            pytest.fail(str(error), pytrace=False)
-        pytest.skip(str(error))
+    return present(programs.registry)
 
 
 @dataclass

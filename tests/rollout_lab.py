@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
-from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkflowRunner
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from activities.etcd import EtcdActivities
@@ -72,13 +72,19 @@ def etcd_activities(
 
 
 def rollout_worker(
-    client: Client, task_queue: str, clusters: Clusters, runner: WorkflowRunner, *, etcd_required: bool = True
+    client: Client,
+    task_queue: str,
+    clusters: Clusters,
+    *,
+    unsandboxed: bool = False,
+    etcd_required: bool = True,
+    alone: OneController | None = None,
 ) -> Worker:
     """A worker for rollouts alone."""
     fence = ManagementFence(clusters.management)
-    acts, drains = NodeActivities(clusters, fence), NodeDrainActivities(clusters, fence)
+    acts, drains = NodeActivities(clusters, fence, alone), NodeDrainActivities(clusters, fence, alone)
     reach = TargetActivities(acts.reach, fence)
-    etcd = etcd_activities(clusters, fence, required=etcd_required)
+    etcd = etcd_activities(clusters, fence, required=etcd_required, alone=alone)
     return Worker(
         client,
         task_queue=task_queue,
@@ -87,10 +93,27 @@ def rollout_worker(
             acts.look_at_pool, acts.begin_node, acts.watch_node, acts.end_node,
             drains.cordon_node, drains.drain_node, reach.wait_for_target, *etcd.all,
         ],
-        workflow_runner=runner,
+        workflow_runner=UnsandboxedWorkflowRunner() if unsandboxed else SandboxedWorkflowRunner(),
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
         max_heartbeat_throttle_interval=timedelta(seconds=0.5),
     )  # fmt: skip
+
+
+def rollout_input(key: ClusterKey, handler: InlineHandler, pool: Pool, *, seconds: int, **more: Any) -> RolloutInput:
+    """One component on one pool, to the version in VERSIONS; `more` as in `RolloutInput`."""
+    component = PlannedComponent(
+        name=handler.value, version=VERSIONS[handler], type=ComponentType.NODE, handler=handler.value,
+        timeout_seconds=seconds,
+    )  # fmt: skip
+    deadline = datetime.now(UTC) + timedelta(seconds=seconds)
+    return RolloutInput(
+        cluster=key, component=component, pool=pool, hop_version="v26.06-rc.3", deadline=deadline, **more
+    )
+
+
+async def start_rollout(client: Client, task_queue: str, request: RolloutInput) -> Handle:
+    """Start it, under a name of its own."""
+    return await client.start_workflow(NodeRollout.run, request, id=f"rollout-{uuid4()}", task_queue=task_queue)
 
 
 async def raise_api_servers(clusters: Clusters, key: ClusterKey) -> None:
@@ -119,9 +142,9 @@ class RolloutLab:
     @asynccontextmanager
     async def worker(self, *, unsandboxed: bool = False, etcd_required: bool = True) -> AsyncIterator[None]:
         """A worker polls while the block lasts."""
-        runner = UnsandboxedWorkflowRunner() if unsandboxed else SandboxedWorkflowRunner()
-        made = rollout_worker(self.client, self.task_queue, self.clusters, runner, etcd_required=etcd_required)
-        async with made:
+        async with rollout_worker(
+            self.client, self.task_queue, self.clusters, unsandboxed=unsandboxed, etcd_required=etcd_required
+        ):
             yield
 
     async def start(
@@ -134,17 +157,11 @@ class RolloutLab:
         seconds: int = 60,
     ) -> Handle:
         """Start one rollout."""
-        component = PlannedComponent(
-            name=handler.value, version=VERSIONS[handler], type=ComponentType.NODE, handler=handler.value,
-            timeout_seconds=seconds,
-        )  # fmt: skip
-        request = RolloutInput(
-            cluster=self.key, component=component, pool=pool, hop_version="v26.06-rc.3", parent_id=self.run,
-            deadline=datetime.now(UTC) + timedelta(seconds=seconds), drain=drain, strategy=strategy or WaveStrategy(),
-        )  # fmt: skip
-        return await self.client.start_workflow(
-            NodeRollout.run, request, id=f"rollout-{uuid4()}", task_queue=self.task_queue
+        waves = strategy or WaveStrategy()
+        request = rollout_input(
+            self.key, handler, pool, seconds=seconds, parent_id=self.run, drain=drain, strategy=waves
         )
+        return await start_rollout(self.client, self.task_queue, request)
 
     async def declare(self) -> None:
         """As the opening of a hop does: agents read their versions from there."""

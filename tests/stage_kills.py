@@ -20,7 +20,6 @@ from typing import Any
 
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.worker import UnsandboxedWorkflowRunner
 
 from hooked_clusters import Call, Gate, HookedClusters
 from hopline.domain.release import InlineHandler
@@ -96,7 +95,7 @@ async def main(address: str, folder: Path) -> None:
                 gate = Gate(moment.fits)
                 clusters.after, clusters.before = (gate, None) if moment.after else (None, gate)
                 telling.create_task(_tell(title, gate))
-            await stack.enter_async_context(rollout_worker(client, queue, clusters, UnsandboxedWorkflowRunner()))
+            await stack.enter_async_context(rollout_worker(client, queue, clusters, unsandboxed=True))
         await asyncio.Event().wait()
 
 

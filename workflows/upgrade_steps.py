@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from typing import TypeVar
 
 from temporalio import workflow
 
@@ -19,6 +20,8 @@ with workflow.unsafe.imports_passed_through():
     from workflows import activity_options
     from workflows.messages import RunPolicy
     from workflows.status_publisher import RunContext
+
+AnswerT = TypeVar("AnswerT", PlannedRun, PlannedHop)
 
 
 class UpgradeSteps:
@@ -52,17 +55,16 @@ class UpgradeSteps:
         request = PlanRequest(
             **self._request().model_dump(), desired_version=desired_version, mode=policy.mode, slots=policy.slots
         )
-        while True:
-            planned: PlannedRun = await workflow.execute_activity_method(
+
+        async def ask(waiting: str) -> PlannedRun:
+            return await workflow.execute_activity_method(
                 PlanningActivities.plan_upgrade,
-                request,
+                request.model_copy(update={"waiting": waiting}),
                 summary=f"plan the way to {desired_version}",
                 **activity_options.PLAN,
             )
-            if not planned.waiting:
-                return planned
-            say(planned.waiting)
-            request = request.model_copy(update={"waiting": planned.waiting})
+
+        return await _until_planned(ask, say)
 
     async def plan_hop(
         self, outline: PlanOutline, hop_index: int, policy: RunPolicy, say: Callable[[str], None]
@@ -71,17 +73,16 @@ class UpgradeSteps:
         request = HopRequest(
             **self._request().model_dump(), outline=outline, hop_index=hop_index, mode=policy.mode, slots=policy.slots
         )
-        while True:
-            planned: PlannedHop = await workflow.execute_activity_method(
+
+        async def ask(waiting: str) -> PlannedHop:
+            return await workflow.execute_activity_method(
                 PlanningActivities.plan_hop,
-                request,
+                request.model_copy(update={"waiting": waiting}),
                 summary=f"look at what {outline.hops[hop_index].to_version} has to do",
                 **activity_options.PLAN,
             )
-            if not planned.waiting:
-                return planned
-            say(planned.waiting)
-            request = request.model_copy(update={"waiting": planned.waiting})
+
+        return await _until_planned(ask, say)
 
     async def run_checks(self, plan: HopPlan, stage: CheckStage, *, first: bool) -> ChecksReport:
         """The house rules and the catalogue's named checks of one stage."""
@@ -162,3 +163,14 @@ class UpgradeSteps:
             **activity_options.READ,
         )
         return found.sentence
+
+
+async def _until_planned(ask: Callable[[str], Awaitable[AnswerT]], say: Callable[[str], None]) -> AnswerT:
+    """Ask again, with what was waited for last, for as long as the answer is only that."""
+    waiting = ""
+    while True:
+        planned = await ask(waiting)
+        if not planned.waiting:
+            return planned
+        waiting = planned.waiting
+        say(waiting)

@@ -56,6 +56,21 @@ class ReleaseOrigins(Protocol):
         ...
 
 
+class OneOrigin:
+    """A `ReleaseOrigins` for everything: what a command line names, without a cluster that could hold a Secret."""
+
+    def __init__(self, origin: ReleaseOrigin) -> None:
+        self._origin = origin
+
+    async def origin(self, cluster: ClusterKey | None, version: str) -> ReleaseOrigin:
+        """The one."""
+        return self._origin
+
+    async def keys(self, cluster: ClusterKey | None, signature_key: str) -> tuple[str, ...]:
+        """Only PEM text."""
+        return (signature_key,)
+
+
 @dataclass(frozen=True)
 class _Wish:
     """What was asked for, and where it may come from."""

@@ -5,13 +5,13 @@ The programs are found or built before the first test runs, because a build take
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from absent_parts import given, looked_for
 from controlplane.binaries import Binaries, BinariesUnavailable, find_binaries
 from controlplane.control_plane import ControlPlane
 
@@ -32,21 +32,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Finds or builds the programs once the tests to run are known."""
     if session.config.option.collectonly or not any(item.get_closest_marker("controlplane") for item in session.items):
         return
-    try:
-        session.config.stash[_found] = find_binaries()
-    except BinariesUnavailable as error:
-        session.config.stash[_found] = error
+    session.config.stash[_found] = looked_for(find_binaries)
 
 
 @pytest.fixture(scope="session")
 def control_plane_binaries(pytestconfig: pytest.Config) -> Binaries:
     """The programs of the control plane; skips, or fails in CI, with the command that would provide them."""
-    found = pytestconfig.stash[_found]
-    if isinstance(found, Binaries):
-        return found
-    if os.environ.get("CI", "").lower() in {"1", "true"}:
-        pytest.fail(str(found), pytrace=False)
-    pytest.skip(str(found))
+    return given(pytestconfig.stash[_found])
 
 
 @pytest.fixture(scope="module")

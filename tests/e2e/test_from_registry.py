@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from absent_parts import present
 from artifacts import Artifact, titled
 from controlplane.agent_script import Step
 from controlplane.control_plane import ControlPlane
@@ -26,7 +27,7 @@ FIRST, SECOND = "v26.06-rc.3", "v26.06"
 
 @pytest.fixture(scope="module")
 def registry() -> Iterator[Registry]:
-    running = Registry(programs.registry(), keep_requests=True)
+    running = Registry(present(programs.registry), keep_requests=True)
     yield running
     running.close()
 

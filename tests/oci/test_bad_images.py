@@ -14,14 +14,14 @@ import pytest
 from aiohttp import web
 from pydantic import SecretStr
 
+from absent_parts import present
 from artifacts import FILES, TAR_TYPE, TITLE, Artifact, archived, indexed, of_layers, tar, titled
 from hopline.documents.bundles import parse_bundle
 from hopline.domain.errors import HoplineError, InvalidRelease, ReleasePhase, Transient
 from hopline.domain.image_references import parse_reference
 from hopline.domain.release_origin import RegistryAccess, ReleaseOrigin, ReleasePolicy
-from hopline.domain.wire import ClusterKey
 from hopline.oci.client import RegistryClient
-from hopline.oci.releases import RegistryReleaseSource
+from hopline.oci.releases import OneOrigin, RegistryReleaseSource
 from hopline.oci.transport import Patience
 from hopline.oci.unpacking import Limits
 from oci_signed import SIGNATURE_KEYS
@@ -36,26 +36,13 @@ LIMITS = Limits(unpacked_bytes=1_000_000, file_bytes=100_000)
 
 @pytest.fixture(scope="module")
 def registry() -> Iterator[Registry]:
-    running = Registry(programs.registry())
+    running = Registry(present(programs.registry))
     yield running
     running.close()
 
 
 def partial_files(folder: Path) -> list[Path]:
     return list(folder.rglob(".partial-*"))
-
-
-class Given:
-    """One origin for everything."""
-
-    def __init__(self, origin: ReleaseOrigin) -> None:
-        self._origin = origin
-
-    async def origin(self, cluster: ClusterKey | None, version: str) -> ReleaseOrigin:
-        return self._origin
-
-    async def keys(self, cluster: ClusterKey | None, signature_key: str) -> tuple[str, ...]:
-        return (signature_key,)
 
 
 class World:
@@ -71,7 +58,7 @@ class World:
     async def fetch(self, **policy: Any) -> Any:
         reference = parse_reference(f"{self.registry.host}/{self.repository}:v26.06")
         origin = ReleaseOrigin((reference,), self.access, ReleasePolicy(**policy))
-        return await RegistryReleaseSource(Given(origin), self.folder, limits=LIMITS).fetch("v26.06")
+        return await RegistryReleaseSource(OneOrigin(origin), self.folder, limits=LIMITS).fetch("v26.06")
 
     def whole(self) -> bool:
         """Nothing half-written is left."""
@@ -236,7 +223,7 @@ async def test_what_may_pass_is_pending_and_never_a_verdict(
         origin = ReleaseOrigin((parse_reference(f"{scripted.host}/a:v26.06"),), RegistryAccess(plain_http=True))
         patience = Patience(connect=2.0, silence=2.0)
         source = RegistryReleaseSource(
-            Given(origin), tmp_path, connect=lambda host, access: RegistryClient(host, access, patience)
+            OneOrigin(origin), tmp_path, connect=lambda host, access: RegistryClient(host, access, patience)
         )
         with pytest.raises(Transient, match=told) as caught:
             await source.fetch("v26.06")
@@ -259,7 +246,7 @@ async def test_silence_is_pending(tmp_path: Path) -> None:
         origin = ReleaseOrigin((parse_reference(f"{scripted.host}/a:v26.06"),), RegistryAccess(plain_http=True))
         patience = replace(Patience(), silence=0.3)
         source = RegistryReleaseSource(
-            Given(origin), tmp_path, connect=lambda host, access: RegistryClient(host, access, patience)
+            OneOrigin(origin), tmp_path, connect=lambda host, access: RegistryClient(host, access, patience)
         )
         with pytest.raises(Transient, match="is silent"):
             await source.fetch("v26.06")

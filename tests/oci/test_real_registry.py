@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import ssl
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Iterator
@@ -14,15 +13,14 @@ import pytest
 from aiohttp import web
 from pydantic import SecretStr
 
+from absent_parts import present
 from artifacts import FILES, Artifact, archived, indexed, titled
-from controlplane.binaries import BinariesUnavailable
 from hopline.documents.bundles import parse_bundle
 from hopline.domain.errors import InvalidRelease, ReleasePhase, Transient
 from hopline.domain.image_references import parse_reference
 from hopline.domain.release_origin import RegistryAccess, ReleaseOrigin, ReleasePolicy
 from hopline.domain.release_verdict import verdict_on
-from hopline.domain.wire import ClusterKey
-from hopline.oci.releases import RegistryReleaseSource
+from hopline.oci.releases import OneOrigin, RegistryReleaseSource
 from oci_signed import SIGNATURE_KEYS, held
 from registry import programs
 from registry.certificates import Authority
@@ -36,28 +34,9 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture(scope="module")
 def registry() -> Iterator[Registry]:
-    try:
-        binary = programs.registry()
-    except BinariesUnavailable as error:
-        if os.environ.get("CI", "").lower() in {"1", "true"}:
-            pytest.fail(str(error), pytrace=False)
-        pytest.skip(str(error))
-    running = Registry(binary)
+    running = Registry(present(programs.registry))
     yield running
     running.close()
-
-
-class Given:
-    """One origin for everything."""
-
-    def __init__(self, origin: ReleaseOrigin) -> None:
-        self._origin = origin
-
-    async def origin(self, cluster: ClusterKey | None, version: str) -> ReleaseOrigin:
-        return self._origin
-
-    async def keys(self, cluster: ClusterKey | None, signature_key: str) -> tuple[str, ...]:
-        return (signature_key,)
 
 
 def access(registry: Registry, **more: Any) -> RegistryAccess:
@@ -70,7 +49,7 @@ def source(
 ) -> RegistryReleaseSource:
     reference = parse_reference(f"{registry.host}/{name}:v26.06")
     origin = ReleaseOrigin((reference,), access(registry, **more), policy or ReleasePolicy())
-    return RegistryReleaseSource(Given(origin), folder)
+    return RegistryReleaseSource(OneOrigin(origin), folder)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +121,7 @@ async def test_a_certificate_that_has_expired(expired: tuple[str, str], tmp_path
     host, ca = expired
     origin = ReleaseOrigin((parse_reference(f"{host}/a:v26.06"),), RegistryAccess(ca=ca))
     with pytest.raises(Transient, match="expired"):
-        await RegistryReleaseSource(Given(origin), tmp_path / "store").fetch("v26.06")
+        await RegistryReleaseSource(OneOrigin(origin), tmp_path / "store").fetch("v26.06")
 
 
 async def test_plain_http_where_tls_is_spoken_and_the_other_way_round(registry: Registry, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from absent_parts import absent
 from controlplane.binaries import BinariesUnavailable
 from oracles.programs import Oracle, Reference, running
 
@@ -27,4 +28,4 @@ def _running(reference: Reference) -> Iterator[Oracle]:
         with running(reference) as oracle:
             yield oracle
     except BinariesUnavailable as error:
-        pytest.skip(str(error))
+        absent(error)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
+from absent_parts import given, looked_for
 from controlplane.go_module import BinariesUnavailable
 from realistic.programs import RealisticPrograms, find_programs
 from realistic.target_cluster import TargetCluster
@@ -20,21 +20,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     needed = any(_FIXTURE in getattr(item, "fixturenames", ()) for item in session.items)
     if session.config.option.collectonly or not needed:
         return
-    try:
-        session.config.stash[_found] = find_programs()
-    except BinariesUnavailable as error:
-        session.config.stash[_found] = error
+    session.config.stash[_found] = looked_for(find_programs)
 
 
 @pytest.fixture(scope="session")
 def realistic_programs(pytestconfig: pytest.Config) -> RealisticPrograms:
     """Both sets; skips, or fails in CI, with the command that would provide them."""
-    found = pytestconfig.stash[_found]
-    if isinstance(found, RealisticPrograms):
-        return found
-    if os.environ.get("CI", "").lower() in {"1", "true"}:
-        pytest.fail(str(found), pytrace=False)
-    pytest.skip(str(found))
+    return given(pytestconfig.stash[_found])
 
 
 @pytest.fixture

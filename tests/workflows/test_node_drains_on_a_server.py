@@ -4,44 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 import pytest_asyncio
-from temporalio.client import Client, WorkflowHandle
-from temporalio.worker import Worker
+from temporalio.client import Client
 
-from activities.node_drains import NodeDrainActivities
-from activities.nodes import NodeActivities
-from activities.requests import ManagementFence
-from activities.target import TargetActivities
 from controlplane.agent_script import AgentScript, Step
-from controlplane.agents import NodeAgents
 from controlplane.binaries import Binaries
-from controlplane.control_plane import ControlPlane
-from controlplane.installed_cluster import InstalledCluster, install_cluster
+from controlplane.installed_cluster import InstalledCluster
 from hopline.domain.node_strategy import DrainPolicy, DrainRules, WaveStrategy
-from hopline.domain.other_controllers import ControllerPolicy
-from hopline.domain.plan import ComponentType, PlannedComponent, Pool
+from hopline.domain.plan import Pool
 from hopline.domain.release import InlineHandler
 from hopline.domain.resources import ANNOTATION_TAKEN_BY
-from hopline.kube.client import connect
-from hopline.kube.clusters import KubeClusters
-from hopline.kube.credentials import default_source
-from hopline.operations.one_controller import OneController
-from hopline.sim.scenarios import EXAMPLE_CONTROLLER_IMAGE
 from looking import until_enough
-from rollout_lab import etcd_activities
-from workflows.messages import RolloutInput, RolloutResult
+from rollout_lab import VERSIONS, Handle
+from server_rollouts import ServerRollouts, installed_with_agents, opened
 from workflows.node_rollout import NodeRollout
 
 pytestmark = [pytest.mark.slow, pytest.mark.controlplane]
 
-CRDS = Path(__file__).parents[2] / "deploy" / "crds"
-VERSION = "v1.34.4-of.1"
+VERSION = VERSIONS[InlineHandler.WORKER]
 RULES = DrainRules(policy=DrainPolicy.WAIT, timeout_seconds=90)
 PATIENCE = 90.0
 
@@ -55,58 +39,18 @@ def script() -> AgentScript:
 def installed(
     control_plane_binaries: Binaries, script: AgentScript, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[InstalledCluster]:
-    """The example cluster managing itself; the second test goes on from the first one's end."""
-    with ControlPlane(control_plane_binaries) as running:
-        running.install_crds(CRDS)
-        cluster = install_cluster(running, tmp_path_factory.mktemp("installed") / "releases")
-        versions = f'{{"spec":{{"clusterConfig":{{"cluster":{{"kubernetesVersion":"{VERSION}"}}}}}}}}'
-        where = ("-n", cluster.key.kube_namespace)
-        running.kubectl("patch", "bkecluster", cluster.key.name, *where, "--type=merge", "-p", versions)
-        with NodeAgents(running.kubeconfig, cluster.key.kube_namespace, cluster.nodes, script):
-            yield cluster
+    """The second test goes on from the first one's end."""
+    with installed_with_agents(control_plane_binaries, script, tmp_path_factory.mktemp("installed")) as cluster:
+        yield cluster
 
 
-class Site:
+class Site(ServerRollouts):
     """Rollouts with drains on the installed cluster."""
 
-    def __init__(self, client: Client, task_queue: str, installed: InstalledCluster, clusters: KubeClusters) -> None:
-        self.client, self.task_queue, self.clusters = client, task_queue, clusters
-        self.key, self.server = installed.key, installed.management
-
-    def worker(self) -> Worker:
-        management = self.clusters.management
-        alone = OneController(management, ControllerPolicy(own_images=(EXAMPLE_CONTROLLER_IMAGE,)))
-        fence = ManagementFence(management)
-        acts, drains = NodeActivities(self.clusters, fence, alone), NodeDrainActivities(self.clusters, fence, alone)
-        reach = TargetActivities(acts.reach, fence)
-        etcd = etcd_activities(self.clusters, fence, required=False, alone=alone)
-        return Worker(
-            self.client,
-            task_queue=self.task_queue,
-            workflows=[NodeRollout],
-            activities=[
-                acts.look_at_pool, acts.begin_node, acts.watch_node, acts.end_node,
-                drains.cordon_node, drains.drain_node, reach.wait_for_target, *etcd.all,
-            ],
-            max_heartbeat_throttle_interval=timedelta(seconds=0.5),
-        )  # fmt: skip
-
-    async def start(
-        self, handler: InlineHandler, pool: Pool, strategy: WaveStrategy
-    ) -> WorkflowHandle[NodeRollout, RolloutResult]:
-        component = PlannedComponent(
-            name=handler.value, version=VERSION, type=ComponentType.NODE, handler=handler.value
-        )
-        request = RolloutInput(
-            cluster=self.key, component=component, pool=pool, hop_version="v26.06-rc.3", drain=RULES,
-            strategy=strategy, deadline=datetime.now(UTC) + timedelta(seconds=240), parent_id=f"run-{uuid4()}",
-        )  # fmt: skip
-        return await self.client.start_workflow(
-            NodeRollout.run, request, id=f"rollout-{uuid4()}", task_queue=self.task_queue
-        )
-
-    def apply(self, *documents: dict[str, Any]) -> None:
-        self.server.apply(*documents)
+    async def drained(self, handler: InlineHandler, pool: Pool, batch_size: int) -> Handle:
+        """Start one rollout, under the name of a run."""
+        strategy, run = WaveStrategy(batch_size=batch_size), f"run-{uuid4()}"
+        return await self.start(handler, pool, seconds=240, drain=RULES, strategy=strategy, parent_id=run)
 
     def nodes(self) -> dict[str, dict[str, Any]]:
         return {one["metadata"]["name"]: one for one in self.server.get("nodes")["items"]}
@@ -125,15 +69,15 @@ class Site:
 
 @pytest_asyncio.fixture
 async def site(temporal_client: Client, task_queue: str, installed: InstalledCluster) -> AsyncIterator[Site]:
-    management = await connect(default_source(installed.management.kubeconfig))
-    opened = KubeClusters(management, management_cluster=installed.key)
-    yield Site(temporal_client, task_queue, installed, opened)
-    await opened.aclose()
+    async with opened(installed) as clusters:
+        made = Site(temporal_client, task_queue, installed, clusters)
+        made.declare()
+        yield made
 
 
 async def test_three_masters_are_drained_one_at_a_time(site: Site, script: AgentScript) -> None:
     async with site.worker():
-        handle = await site.start(InlineHandler.MASTER, Pool.CONTROL_PLANE, WaveStrategy(batch_size=3))
+        handle = await site.drained(InlineHandler.MASTER, Pool.CONTROL_PLANE, 3)
         result = await handle.result()
     assert (result.upgraded, result.waves) == (("m1", "m2", "m3"), 3)
     assert [one.node for one in script.executions if one.step is Step.UPGRADE_CONTROL_PLANE] == ["m1", "m2", "m3"]
@@ -155,7 +99,7 @@ def pinned_shop(node: str) -> list[dict[str, Any]]:
 
 
 async def test_five_workers_are_drained_and_a_budget_really_blocks(site: Site, script: AgentScript) -> None:
-    site.apply(*pinned_shop("w1"))
+    site.server.apply(*pinned_shop("w1"))
     site.server.kubectl("rollout", "status", "deployment/pinned", "-n", "default", "--timeout=60s")
 
     async def budget() -> dict[str, Any]:
@@ -164,7 +108,7 @@ async def test_five_workers_are_drained_and_a_budget_really_blocks(site: Site, s
 
     await site.until(budget, lambda status: status.get("disruptionsAllowed") == 1)
     async with site.worker():
-        handle = await site.start(InlineHandler.WORKER, Pool.WORKERS, WaveStrategy(batch_size=2))
+        handle = await site.drained(InlineHandler.WORKER, Pool.WORKERS, 2)
         blocked = "its disruption budget does not allow it now"
         seen = await site.until(lambda: handle.query(NodeRollout.progress), lambda one: blocked in one.message)
         shown = next(one for one in seen.shown if one.name == "w1")

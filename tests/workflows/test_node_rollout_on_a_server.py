@@ -4,46 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 import pytest_asyncio
-from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
-from temporalio.worker import Worker
+from temporalio.client import Client, WorkflowFailureError
 
 from activities.failures import ErrorDetails
-from activities.nodes import NodeActivities
-from activities.requests import ManagementFence
 from controlplane.agent_script import AgentScript, Step
-from controlplane.agents import NodeAgents
 from controlplane.binaries import Binaries
-from controlplane.control_plane import ControlPlane
-from controlplane.installed_cluster import InstalledCluster, install_cluster
-from hopline.domain.other_controllers import ControllerPolicy
-from hopline.domain.plan import ComponentType, PlannedComponent, Pool
+from controlplane.installed_cluster import InstalledCluster
+from hopline.domain.plan import Pool
 from hopline.domain.release import InlineHandler
-from hopline.kube.client import connect
 from hopline.kube.clusters import KubeClusters
-from hopline.kube.credentials import default_source
-from hopline.operations.one_controller import OneController
-from hopline.sim.scenarios import EXAMPLE_CONTROLLER_IMAGE
 from looking import PATIENCE
-from rollout_lab import etcd_activities
-from workflows.messages import RolloutInput, RolloutResult
+from server_rollouts import ServerRollouts, installed_with_agents, opened
 from workflows.node_rollout import NodeRollout
 
 pytestmark = [pytest.mark.slow, pytest.mark.controlplane]
-
-CRDS = Path(__file__).parents[2] / "deploy" / "crds"
-VERSIONS = {
-    InlineHandler.ETCD: "v3.6.8-of.1",
-    InlineHandler.MASTER: "v1.34.4-of.1",
-    InlineHandler.WORKER: "v1.34.4-of.1",
-    InlineHandler.CONTAINERD: "v2.1.2",
-}
 
 
 @pytest.fixture(scope="module")
@@ -55,74 +33,26 @@ def script() -> AgentScript:
 def installed(
     control_plane_binaries: Binaries, script: AgentScript, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[InstalledCluster]:
-    """The example cluster managing itself; the tests of this file go on from each other's end."""
-    with ControlPlane(control_plane_binaries) as running:
-        running.install_crds(CRDS)
-        cluster = install_cluster(running, tmp_path_factory.mktemp("installed") / "releases")
-        with NodeAgents(running.kubeconfig, cluster.key.kube_namespace, cluster.nodes, script):
-            yield cluster
+    """The tests of this file go on from each other's end."""
+    with installed_with_agents(control_plane_binaries, script, tmp_path_factory.mktemp("installed")) as cluster:
+        yield cluster
 
 
 @pytest_asyncio.fixture
 async def clusters(installed: InstalledCluster) -> AsyncIterator[KubeClusters]:
-    management = await connect(default_source(installed.management.kubeconfig))
-    opened = KubeClusters(management, management_cluster=installed.key)
-    yield opened
-    await opened.aclose()
+    async with opened(installed) as clients:
+        yield clients
 
 
-class Road:
+class Road(ServerRollouts):
     """Rollouts on the installed cluster."""
 
-    def __init__(self, client: Client, task_queue: str, installed: InstalledCluster, clusters: KubeClusters) -> None:
-        self.client, self.task_queue, self.installed, self.clusters = client, task_queue, installed, clusters
-        self.where = ("-n", installed.key.kube_namespace)
-
-    def worker(self) -> Worker:
-        management = self.clusters.management
-        alone = OneController(management, ControllerPolicy(own_images=(EXAMPLE_CONTROLLER_IMAGE,)))
-        fence = ManagementFence(management)
-        acts = NodeActivities(self.clusters, fence, alone)
-        # Nodes of kwok have no etcd at their addresses, so an operator would have to look.
-        etcd = etcd_activities(self.clusters, fence, required=False, alone=alone)
-        return Worker(
-            self.client,
-            task_queue=self.task_queue,
-            workflows=[NodeRollout],
-            activities=[acts.look_at_pool, acts.begin_node, acts.watch_node, acts.end_node, *etcd.all],
-            max_heartbeat_throttle_interval=timedelta(seconds=0.5),
-        )
-
-    async def start(self, handler: InlineHandler, pool: Pool) -> WorkflowHandle[NodeRollout, RolloutResult]:
-        component = PlannedComponent(
-            name=handler.value, version=VERSIONS[handler], type=ComponentType.NODE, handler=handler.value
-        )
-        request = RolloutInput(
-            cluster=self.installed.key,
-            component=component,
-            pool=pool,
-            hop_version="v26.06-rc.3",
-            deadline=datetime.now(UTC) + timedelta(seconds=120),
-        )
-        return await self.client.start_workflow(
-            NodeRollout.run, request, id=f"rollout-{uuid4()}", task_queue=self.task_queue
-        )
-
-    def declare(self) -> None:
-        """As the opening of a hop does: agents read their versions from there."""
-        field = ("etcdVersion", "kubernetesVersion", "containerdVersion")
-        value = (VERSIONS[InlineHandler.ETCD], VERSIONS[InlineHandler.MASTER], VERSIONS[InlineHandler.CONTAINERD])
-        pairs = ",".join(f'"{name}":"{version}"' for name, version in zip(field, value, strict=True))
-        body = f'{{"spec":{{"clusterConfig":{{"cluster":{{{pairs}}}}}}}}}'
-        name = self.installed.key.name
-        self.installed.management.kubectl("patch", "bkecluster", name, *self.where, "--type=merge", "-p", body)
-
     def commands(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.installed.management.get("commands", *self.where)["items"]
+        found: list[dict[str, Any]] = self.server.get("commands", *self.where)["items"]
         return found
 
     def states(self) -> dict[str, tuple[str, str]]:
-        found = self.installed.management.get("bkenodes", *self.where)["items"]
+        found = self.server.get("bkenodes", *self.where)["items"]
         return {one["spec"]["hostname"]: (one["status"]["state"], one["status"].get("message", "")) for one in found}
 
 

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from absent_parts import present
 from artifacts import Artifact, titled
 from docs.transcripts import ENGLISH, Typed, matched, parts, transcript
 from example_folders import catalogue
@@ -181,7 +182,8 @@ def publish(site: RealSite, registry: Registry, folder: Path, address: str) -> N
 def packed(site: RealSite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
     """制备离线包 step one to three, with a network; it is gone afterwards."""
     folder = tmp_path_factory.mktemp("offline")
-    published, bootstrap = Registry(programs.registry()), Registry(programs.registry(), keep_requests=True)
+    binary = present(programs.registry)
+    published, bootstrap = Registry(binary), Registry(binary, keep_requests=True)
     walk = Walk(site, published, bootstrap, folder)
     for place in (walk.online, walk.node / "etc", walk.node / "mount" / "source_registry" / "files"):
         place.mkdir(parents=True)
