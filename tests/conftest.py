@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -15,6 +17,11 @@ settings.register_profile(
     "untimed", settings(), deadline=None, derandomize=IN_CI, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("untimed")
+
+# A shell starts what it sends to the background with SIGINT ignored, and so do all processes below it: the tests that
+# press Ctrl-C would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
