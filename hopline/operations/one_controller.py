@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from hopline.domain.cluster import ClusterFacts
@@ -75,10 +76,22 @@ class _Probe:
 
 
 class OneController:
-    """Looks for other controllers in the management cluster, for all runs of a worker."""
+    """Looks for other controllers in the management cluster, for all runs of a worker.
 
-    def __init__(self, management: ClusterClient, policy: ControllerPolicy, *, observing: bool = False) -> None:
+    Args:
+        clock: seconds that only go forward.
+    """
+
+    def __init__(
+        self,
+        management: ClusterClient,
+        policy: ControllerPolicy,
+        *,
+        observing: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._management = management
+        self._clock = clock
         self.policy = policy
         self._observing = observing
         self._alone_until = 0.0
@@ -94,7 +107,7 @@ class OneController:
             found = running_controller(ref, deployment, self.policy)
             if found is not None:
                 return await self._with_webhooks(found, deployment)
-        self._alone_until = time.monotonic() + FRESH_SECONDS
+        self._alone_until = self._clock() + FRESH_SECONDS
         return None
 
     async def refusal(self) -> OtherController | None:
@@ -140,7 +153,7 @@ class OneController:
     @property
     def _is_fresh(self) -> bool:
         """We were alone a moment ago."""
-        return not self._observing and time.monotonic() < self._alone_until
+        return not self._observing and self._clock() < self._alone_until
 
     async def findings(self) -> tuple[Finding, ...]:
         """The refusal as a finding of a plan."""

@@ -77,13 +77,16 @@ async def test_a_component_without_workloads_is_ready_without_a_request(lab: Lab
 
 
 async def test_waiting_ends_when_the_pods_are_new(lab: Lab) -> None:
-    lab.script.rollout_seconds(0.3)
+    lab.script.rollout_seconds(3600)
     objects = await apply(lab, WEB)
     first = await observe_rollout(lab.client, objects)
     assert not first.ready
     assert first.waiting_for.startswith("Deployment web/web: ")
     before = lab.client.requests.copy()
-    seen = await wait_for_change(lab.client, objects, first, 30.0)
+    waiting = asyncio.create_task(wait_for_change(lab.client, objects, first, 30.0))
+    await asyncio.sleep(0)
+    lab.ahead = 3600
+    seen = await waiting
     assert seen.ready
     spent = lab.spent(before)
     assert set(spent) == {"watch"}, "a wait watches; it neither lists nor polls"

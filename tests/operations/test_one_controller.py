@@ -115,12 +115,9 @@ async def test_our_own_image_no_replicas_or_nobody_to_look_for_pass(east: Any, a
     assert await controller(east).find() is None
 
 
-async def test_alone_holds_for_a_moment_and_beside_never(
-    east: Any, appears: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_alone_holds_for_a_moment_and_beside_never(east: Any, appears: Callable[..., None]) -> None:
     clock = [100.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
-    one = controller(east)
+    one = controller(east, clock=lambda: clock[0])
     await one.require_alone()
     appears()
     await one.require_alone()

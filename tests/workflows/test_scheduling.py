@@ -8,9 +8,11 @@ from itertools import combinations, pairwise
 
 import pytest
 
+from hooked_clusters import Gate, HookedClusters, applying
 from hopline.domain.plan import SchedulingMode
 from hopline.domain.status import ComponentStatus, UpgradeStatus
 from hopline.sim.journal import Effect, EffectType
+from looking import PATIENCE
 from small_lab import RC3, SmallLab, SmallLabFactory
 
 pytestmark = pytest.mark.slow
@@ -35,9 +37,16 @@ async def played(lab: SmallLab, mode: SchedulingMode, slots: int = 8) -> Upgrade
 async def test_a_barrier_waits_for_the_whole_batch_and_eager_does_not(
     make_small: SmallLabFactory, mode: SchedulingMode
 ) -> None:
-    lab = await make_small(CHAINS, roll_out=True)
-    lab.clusters.script.rollout_seconds(1.5, kind="Deployment", name="slow")
-    status = await played(lab, mode)
+    lab, slow_apply = await make_small(CHAINS, roll_out=True), Gate(applying("slow"))
+    async with lab.worker(mode, clusters=HookedClusters(lab.clusters, before=slow_apply)):
+        handle = await lab.start(RC3)
+        await slow_apply.reached()
+        await lab.until_status(lambda seen: _is_done(seen, "quick"), PATIENCE)
+        if mode is SchedulingMode.EAGER:
+            await lab.until_status(lambda seen: _is_done(seen, "after-quick"), PATIENCE)
+        slow_apply.open()
+        await handle.result()
+        status = await lab.status()
     slow, follower = status.component("slow"), status.component("after-quick")
     assert slow.started_at and slow.finished_at and follower.started_at
     begun_before_the_slow_one_ended = follower.started_at < slow.finished_at
@@ -61,6 +70,10 @@ async def test_slots_bound_what_is_in_flight(make_small: SmallLabFactory, mode: 
     ]
     assert max(in_flight) == 2
     assert len(in_flight) == 6
+
+
+def _is_done(seen: UpgradeStatus, component: str) -> bool:
+    return any(one.name == component and one.finished_at for one in seen.components)
 
 
 def _is_running(component: ComponentStatus, moment: datetime) -> bool:
